@@ -1,3 +1,6 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { SegmentDamaged } from '@passover/archive'
 import { BusReadError, ObjectError, TableError } from '@passover/bus'
 import { PassOverError } from '@passover/core'
@@ -57,6 +60,34 @@ describe('a failure', () => {
       message: 'spent',
       hint: 'request it in another session.',
     })
+  })
+
+  it('names the path that cannot be used, and its folder if that is missing', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'path-fault-'))
+    const failed = async (act: () => void) => {
+      try {
+        act()
+      } catch (error) {
+        return await describeFailure(error)
+      }
+      throw new Error('it did not fail')
+    }
+    try {
+      const file = join(folder, 'file')
+      writeFileSync(file, '')
+      const told = (message: string) => ({ document: { error: { code: 'E042', message } }, exit: 2 })
+      expect(await failed(() => writeFileSync(join(folder, 'none', 'file'), ''))).toMatchObject(
+        told(`${join(folder, 'none')} cannot be used: folder not found`),
+      )
+      expect(await failed(() => writeFileSync(folder, ''))).toMatchObject(told(`${folder} cannot be used: it is a folder`))
+      const other = join(folder, 'other')
+      mkdirSync(other)
+      expect(await failed(() => renameSync(file, other))).toMatchObject(told(`${other} cannot be used: it is a folder`))
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
+    const unstarted = Object.assign(new Error('spawn bwrap ENOENT'), { code: 'ENOENT', syscall: 'spawn bwrap', path: 'bwrap' })
+    expect((await describeFailure(unstarted)).document.error.code).toBe('INTERNAL')
   })
 
   it('of the server or of what it keeps is no fault of passover', async () => {

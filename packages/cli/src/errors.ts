@@ -1,6 +1,7 @@
 import { fileLimitFault } from '@passover/bus/entry'
 import { Failure as CliFailure, usage } from '@passover/operator/errors'
 import type { ErrorCode } from '@passover/schemas'
+import { pathFault } from './input/file-error.js'
 import { duration } from './terminal/duration.js'
 import { oneLine } from './terminal/text.js'
 
@@ -32,6 +33,8 @@ export class ExitError extends Error {
 }
 
 const MISCONFIGURED = 2
+const NEEDS_ROLE =
+  'use credentials of a role that may (docs/reference/permissions.md): passover auth list shows the roles, --as <person> picks one'
 /** Exit code if the person answers a question with no. Nothing was changed. */
 export const DECLINED = 1
 /** Exit code after Ctrl-C. */
@@ -132,6 +135,8 @@ export async function describeFailure(error: unknown): Promise<FormattedFailure>
   const message = errorText(error)
   const outside = await describeForeignError(error, message)
   if (outside) return outside
+  const fault = pathFault(error)
+  if (fault) return { document: failureDocument('E042', fault, 'check the path and its permissions'), exit: MISCONFIGURED }
   return { document: failureDocument('INTERNAL', message, 'this is a bug in passover; PASSOVER_DEBUG=1 prints the stack trace'), exit: 1 }
 }
 
@@ -145,7 +150,7 @@ async function describeForeignError(error: unknown, message: string): Promise<Fo
   const write = failedWrite(error)
   if (write) {
     const { ERRORS, exitCode } = await import('@passover/core')
-    const hint = write === 'E013' ? 'use credentials that may: passover auth list' : ERRORS[write].action
+    const hint = write === 'E013' ? NEEDS_ROLE : ERRORS[write].action
     return { document: failureDocument(write, message, hint), exit: exitCode({ code: write }) }
   }
   const { SegmentDamaged } = await import('@passover/archive')

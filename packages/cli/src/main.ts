@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander'
 import { describeFailure, ExitError, type FailureDocument, type FormattedFailure } from './errors.js'
-import { fileErrorReason } from './input/read-file.js'
+import { fileErrorReason } from './input/file-error.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal/terminal.js'
 import { formatCommands, indentContinuation, oneLine } from './terminal/text.js'
@@ -99,7 +99,7 @@ function endOnLostOutput(): void {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'EPIPE') process.exit(process.exitCode ?? 0)
       if (stream !== process.stderr) {
-        const why = error.code === 'ENOSPC' ? 'no space left on the device' : (fileErrorReason(error) ?? error.message)
+        const why = fileErrorReason(error) ?? error.message
         write('stderr', `✗ the output cannot be written: ${why} (E014)\n`)
       }
       process.exit(1)

@@ -1,27 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, readSync, type Stats } from 'node:fs'
 import { resolve } from 'node:path'
 import { CliFailure } from '../errors.js'
-
-/** Reasons why a file cannot be read, by system error code. */
-const REASONS: Record<string, string> = {
-  ENOENT: 'file not found',
-  ENOTDIR: 'a component of the path is a file, not a folder',
-  ENAMETOOLONG: 'its name is too long',
-  ELOOP: 'its symbolic links form a loop',
-  EACCES: 'permission denied',
-  EPERM: 'permission denied',
-  EISDIR: 'it is a folder',
-  EMFILE: 'too many files are open',
-  ENFILE: 'too many files are open',
-  EIO: 'the disk reports a read error',
-  ENXIO: 'the device does not exist',
-}
-
-/** Describes why a file cannot be read or written. Returns `undefined` for an error that is not a system error. */
-export function fileErrorReason(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !('syscall' in error) || !('code' in error) || typeof error.code !== 'string') return undefined
-  return REASONS[error.code] ?? error.code
-}
+import { fileErrorReason } from './file-error.js'
 
 const CHUNK = 64 * 1024
 

@@ -1,6 +1,7 @@
 import { LIMITS } from '@passover/schemas'
 import { type CliFailure, usage } from '../errors.js'
-import { decodeText, fileErrorReason } from './read-file.js'
+import { fileErrorReason } from './file-error.js'
+import { decodeText } from './read-file.js'
 
 /**
  * Reads the text that is piped into a command, without a time limit.
