@@ -199,7 +199,14 @@ describe('passover replay', () => {
     const told = await run(['replay', '--session', session, '--archive', 'told'], { cwd })
     expect(told.stdout).toMatch(/request[\s\S]*work[\s\S]*return/)
     expect((await run(['replay', 'no-such-pass-here', '--archive', 'told'], { cwd })).code).toBe(3)
-    expect((await run(['replay', id, '--archive', 'nowhere'], { cwd })).code).toBe(3)
+    expect(await run(['replay', id, '--archive', 'nowhere'], { cwd })).toMatchObject({
+      code: 3,
+      stderr: expect.not.stringContaining('id window'),
+    })
+    expect(await run(['verify', '--archive', 'told/manifest.jsonl'], { cwd })).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining('is a file, not the folder of a saved archive'),
+    })
     expect((await run(['replay', id, '--archive', 'told', '--to-prefix', 'shadow'], { cwd })).code).toBe(2)
   })
 

@@ -89,6 +89,7 @@ function ignoreUnreadable(error: unknown): undefined {
 
 async function manifestLines(folder: string): Promise<string[]> {
   const bytes = await read(folder, MANIFEST_FILE).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOTDIR') throw new ArchiveUnreadable(`${folder} is a file, not the folder of a saved archive`)
     throw new ArchiveUnreadable(error.code === 'ENOENT' ? `there is no ${MANIFEST_FILE} in ${folder}` : error.message)
   })
   return bytes
@@ -131,12 +132,15 @@ function entryIn(line: string, number: number): ManifestEntry {
 
 /** Returns the id window (ms) of the installation that a folder was saved from, or `undefined` if it is not recorded. Throws ArchiveUnreadable. */
 export async function savedWindow(folder: string): Promise<number | undefined> {
-  return (await aboutOf(folder))?.id_window_ms
+  const saved = await aboutOf(folder)
+  // Without settings there may be no archive at all.
+  if (!saved) await manifestLines(folder)
+  return saved?.id_window_ms
 }
 
 async function aboutOf(folder: string): Promise<z.infer<typeof about> | undefined> {
   const text = await read(folder, ABOUT_FILE).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return undefined
     throw new ArchiveUnreadable(error.message)
   })
   if (text === undefined) return undefined
