@@ -297,6 +297,10 @@ describe('passover undo', () => {
     }
     expect(shown.record.entry.applied).toBe(false)
     expect(shown.timeline.at(-1)).toMatchObject({ kind: 'applied', detail: '2 undone' })
+    // A saved archive tells the same as the installation.
+    await run(['verify', '--save', 'saved'], { cwd })
+    const archived = await json<{ kind: string; detail?: string }[]>(['replay', id, '--archive', 'saved'], { cwd })
+    expect(archived.document.filter(({ kind }) => kind === 'applied').map(({ detail }) => detail)).toEqual(['2 applied', '2 undone'])
     const again = await run(['undo', id, '--as', 'maria'], { cwd })
     expect(again).toMatchObject({
       code: 0,

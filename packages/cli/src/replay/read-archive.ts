@@ -53,7 +53,7 @@ class ArchivedPassReader implements ArchiveVisitor {
     const recorded = new StoredRecord(event, this.#subjects)
     if (++this.counts.events % PROGRESS_EVERY === 0) this.#handler.onProgress?.(this.counts.events)
     const key = keyIn(recorded)
-    if (key && this.#isWanted(recorded, key)) this.#entries.push(this.#entryOf(recorded.fact, key))
+    if (key && this.#isWanted(recorded, key)) this.#entries.push(this.#entryOf(recorded, key))
   }
 
   erased(): void {
@@ -84,7 +84,8 @@ class ArchivedPassReader implements ArchiveVisitor {
     return is
   }
 
-  #entryOf(fact: Fact, key: PassKey): PlaybackEntry {
+  #entryOf(recorded: StoredRecord, key: PassKey): PlaybackEntry {
+    const { fact } = recorded
     const { sequence, time } = fact
     const at = { sequence, time, pass: key.id, originator: key.originator, subagent: key.subagent }
     switch (fact.type) {
@@ -93,7 +94,7 @@ class ArchivedPassReader implements ArchiveVisitor {
       case 'decision':
         return { ...at, kind: 'decision', by: fact.person, detail: `${fact.item}${fact.verdict === undefined ? '' : ` ${fact.verdict}`}` }
       case 'event':
-        return { ...at, kind: fact.kind, by: fact.sender }
+        return { ...at, kind: fact.kind, by: fact.sender, ...(fact.kind === 'applied' ? appliedDetail(recorded.body()) : {}) }
       default:
         return { ...at, kind: 'request', by: key.originator }
     }
@@ -106,6 +107,12 @@ class ArchivedPassReader implements ArchiveVisitor {
     const detail = step.kind === 'return' ? (step.code ?? step.status) : undefined
     return { ...(detail === undefined ? {} : { detail }), ...(ignored === undefined ? {} : { ignored }) }
   }
+}
+
+/** Says how many changes an `applied` event applied or undid, in the words of the audit service. */
+function appliedDetail(body: unknown): Pick<PlaybackEntry, 'detail'> {
+  const { applied, undone } = (body ?? {}) as { applied?: unknown; undone?: unknown }
+  return Array.isArray(applied) ? { detail: `${applied.length} ${undone === true ? 'undone' : 'applied'}` } : {}
 }
 
 /** Returns the pass that a record belongs to. A request may have its id only in the body. */
