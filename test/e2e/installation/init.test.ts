@@ -131,7 +131,9 @@ describe('passover init, in a project outside of this clone', () => {
     await using greeter = npm('greeter', true)
     // As a terminal does with Ctrl-C: npm passes a signal to its shell alone.
     greeter.child.kill = (signal) => process.kill(-(greeter.child.pid ?? 0), signal)
-    await greeter.printed('greeter is waiting for work')
+    await greeter.printed('Press Ctrl-C to stop')
+    // Printed once, by the SDK.
+    expect(greeter.stdout + greeter.stderr).toMatch(/^(?![\s\S]*is waiting for work[\s\S]*is waiting for work)/)
     const alice = await npm('alice').ended
     expect(alice, alice.stderr).toMatchObject({ code: 0, stdout: 'completed Hello, world!\n' })
     expect((await run(['list'], { cwd: project })).stdout).toContain('greeter')

@@ -57,7 +57,7 @@ import { drainOnSignals, onPass } from '@passover/sdk'
 
 const greeter = await onPass('greeter', async (pass) => \`Hello, \${pass.objective}!\`)
 drainOnSignals(greeter)
-console.log('greeter is waiting for work; press Ctrl-C to stop.')
+console.log('Press Ctrl-C to stop.')
 `,
   'agents/alice.mts': `// An agent that hands work to a subagent and waits for the result.
 import { connect } from '@passover/sdk'
