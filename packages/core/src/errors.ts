@@ -159,7 +159,7 @@ export const ERRORS: Record<ErrorCode, ErrorRow> = {
     name: 'USAGE',
     recoverable: false,
     action: 'Correct the argument that the message names; --help of the command explains it.',
-    sentence: 'The command line is not valid.',
+    sentence: 'The command or request is not valid.',
     http: 400,
     exit: 2,
   },

@@ -128,7 +128,7 @@ function undecided({ pass, input }: Ready, person: string): CliFailure {
   refuseOwnDecision(pass, person)
   const { id } = pass.row
   return usage(
-    `the ${count(input.all.length, 'change')} of ${id} have no decision yet, and there is no terminal to ask for confirmation`,
+    `${count(input.all.length, 'change')} of ${id} ${input.all.length === 1 ? 'has' : 'have'} no decision yet, and there is no terminal to ask for confirmation`,
     `to review them: passover apply ${id} ${partiesText(pass.row)} --dry-run; to approve and apply them: passover apply ${id} ${partiesText(pass.row)} --yes`,
   )
 }

@@ -74,7 +74,9 @@ function render({ agent, level, probes, stored }: AgentCheck, { colors }: Pick<T
     ...possible.map(({ probe, text }) => `${colors.red('✗')} ${probe}: ${text}`),
     ...untested.map(({ probe, text }) => `${colors.yellow('!')} ${probe}: not tested, ${text}`),
     `${colors.green('✓')} the server refused ${possible.length + untested.length === 0 ? `all ${count(of('refused').length, 'attempt')}` : `the other ${count(of('refused').length, 'attempt')}`}`,
-    ...(stored.length > 0 ? [`  left behind and reused by the next check: ${stored.join(', ')}`] : []),
+    ...(stored.length > 0
+      ? [`  the check stored ${count(stored.length, 'object')}, which the next check reuses: ${stored.join(', ')}`]
+      : []),
     '',
   ]
   if (level === 'open') {

@@ -193,8 +193,8 @@ export function ambiguousId(id: string, rows: (PassKey & { status?: string })[],
     .map((row) => `  ${row.id}  ${row.originator} → ${row.subagent}${row.status === undefined ? '' : `  ${row.status}`}`)
   const more = rows.length + left_out - shown.length
   const rest = more > 0 ? [`  … and ${more} more`] : []
-  return new Failure('E042', `several passes have the id ${id}:\n${[...shown, ...rest].join('\n')}`, {
-    hint: 'name the pass by its whole id, with --from <agent> and --to <agent>',
+  return new Failure('E042', `the ids of several passes start with ${id}:\n${[...shown, ...rest].join('\n')}`, {
+    hint: 'use more characters of the id; if the ids are equal, add --from <agent> and --to <agent>',
     exit: 2,
   })
 }
