@@ -48,6 +48,20 @@ describe('passover auth, and up --isolated', () => {
     expect(readFileSync(join(folder, 'keys.json'), 'utf8')).toBe(keys)
   })
 
+  it('changes nothing if the file for the credentials cannot be written', async () => {
+    const before = (await auth('list')).document
+    for (const command of [
+      ['add', 'agent', 'carla', '--out', 'missing/carla.creds'],
+      ['add', 'agent', 'carla', '--out', '.git'],
+      ['rotate', 'passover.notifier', '--out', '.git'],
+    ])
+      expect(await run(['auth', ...command], { cwd }), command.join(' ')).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('cannot be used'),
+      })
+    expect((await auth('list')).document).toEqual(before)
+  })
+
   it('names the command for an agent and for a person without credentials', async () => {
     const agent = await json(['request', '--from', 'alice', '--to', 'greeter', '--objective', 'x'], { cwd })
     expect(agent).toMatchObject({

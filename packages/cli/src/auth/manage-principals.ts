@@ -12,7 +12,7 @@ import type { AuthFolder } from './auth-folder.js'
 import { findAuthFolder } from './find-keys.js'
 import { addPrincipal, type IssuedCredentials, revokePrincipal, rotatePrincipal } from './issue-credentials.js'
 import { isService, PERSON_ROLES, type PrincipalRecord, SERVICE_ROLES } from './principal-records.js'
-import { writePrivateFile } from './private-file.js'
+import { checkPrivateFile, writePrivateFile } from './private-file.js'
 import { publishAccounts } from './publish-accounts.js'
 
 /** Kinds that `passover auth add` accepts: an agent, a person with a role, or a service. */
@@ -31,6 +31,7 @@ export interface AuthAddOptions {
 export async function runAuthAdd(context: Context, options: AuthAddOptions, kind: PrincipalKind, name: string): Promise<number> {
   const auth = findAuthFolder(context)
   const principal = principalFor(kind, name, options)
+  if (options.out) checkPrivateFile(options.out)
   const issued = await auth.change(async (records) => {
     const added = await addPrincipal(records, principal, { expires_ms: options.expires, connections: options.connections })
     return { ...added, installation: records.installation }
@@ -58,6 +59,8 @@ export async function runAuthRotate(
   name: string,
 ): Promise<number> {
   const auth = findAuthFolder(context)
+  // Before the change: a rotation that fails halfway would leave the old credentials valid at the server.
+  if (options.out) checkPrivateFile(options.out)
   const issued = await auth.change(async (records) => {
     const rotated = await rotatePrincipal(records, name, { expires_ms: options.expires, connections: options.connections })
     return { ...rotated, installation: records.installation }
