@@ -1,7 +1,7 @@
 import { fileLimitFault } from '@passover/bus/entry'
 import { Failure as CliFailure, usage } from '@passover/operator/errors'
 import type { ErrorCode } from '@passover/schemas'
-import { pathFault } from './input/file-error.js'
+import { pathFault } from './file-error.js'
 import { duration } from './terminal/duration.js'
 import { oneLine } from './terminal/text.js'
 

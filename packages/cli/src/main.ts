@@ -1,6 +1,6 @@
 import { CommanderError } from 'commander'
 import { describeFailure, ExitError, type FailureDocument, type FormattedFailure } from './errors.js'
-import { fileErrorReason } from './input/file-error.js'
+import { fileErrorReason } from './file-error.js'
 import { buildProgram } from './program.js'
 import { openTerminal } from './terminal/terminal.js'
 import { formatCommands, indentContinuation, oneLine } from './terminal/text.js'

@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, readSync, type Stats } from 'node:fs'
 import { resolve } from 'node:path'
 import { CliFailure } from '../errors.js'
-import { fileErrorReason } from './file-error.js'
+import { fileErrorReason } from '../file-error.js'
 
 const CHUNK = 64 * 1024
 

@@ -1,6 +1,6 @@
 import { LIMITS } from '@passover/schemas'
 import { type CliFailure, usage } from '../errors.js'
-import { fileErrorReason } from './file-error.js'
+import { fileErrorReason } from '../file-error.js'
 import { decodeText } from './read-file.js'
 
 /**

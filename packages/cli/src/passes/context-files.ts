@@ -1,7 +1,7 @@
 import { isAbsolute, relative, resolve, sep } from 'node:path'
 import { type ContextFile, LIMITS } from '@passover/schemas'
 import { CliFailure, usage } from '../errors.js'
-import { fileErrorReason } from '../input/file-error.js'
+import { fileErrorReason } from '../file-error.js'
 import { type ReadFile, readFileUpTo } from '../input/read-file.js'
 import { cut } from '../terminal/text.js'
 

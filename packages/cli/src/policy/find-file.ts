@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { filesUpward, ignoredText } from '@passover/sdk/internal/project'
 import { findNodeAtLocation, parseTree } from 'jsonc-parser'
 import { CliFailure } from '../errors.js'
-import { fileErrorReason } from '../input/file-error.js'
+import { fileErrorReason } from '../file-error.js'
 import { decodeText, readFileUpTo } from '../input/read-file.js'
 
 /** A project's policy, in its own file or under a key of a larger one. */
