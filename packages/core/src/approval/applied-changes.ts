@@ -1,5 +1,8 @@
-import { type AppliedBody, appliedBody, type PassRecord, type RecordedDecision, SYSTEM } from '@passover/schemas'
+import { type AppliedBody, appliedBody, LIMITS, type PassRecord, type RecordedDecision, SYSTEM } from '@passover/schemas'
 import type { PassHistory } from '../journal/pass-history.js'
+
+/** Length of a SHA-256 in hex. */
+const DIGEST_LENGTH = 64
 
 /** State of an output's changes in the originator's files, from the `applied` events. */
 export interface Application {
@@ -45,10 +48,14 @@ export function appliedChanges(
     if (body.applied.length === 0) continue
     const isPersons = (digest: string) => sender === originator && (standing.get(digest)?.sender ?? originator) !== originator
     const named = body.undone && !body.digests ? [...standing.keys()] : digests
-    const own = named.filter((digest) => !isPersons(digest) && (digest === '' || !known || known.has(digest)))
+    const own = named.filter(
+      (digest) => !isPersons(digest) && (digest === '' || (known ? known.has(digest) : digest.length <= DIGEST_LENGTH)),
+    )
     if (own.length === 0 && named.length > 0) continue
     last = { at, by }
     for (const digest of own) {
+      // An output has no more changes. Where it is not known, an originator could name others until the record is too large to be stored.
+      if (ever.size >= LIMITS.artifacts && !ever.has(digest)) continue
       if (!body.undone) ever.add(digest)
       standing.delete(digest)
       if (!body.undone) standing.set(digest, { at, by, sender })

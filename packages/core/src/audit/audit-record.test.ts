@@ -93,9 +93,9 @@ describe('auditRecord', () => {
     const [digest = ''] = modificationsIn({ artifacts: [change] }).map((one) => one.digest)
     const said = { v: 1, applied_by: 'maria', applied_at: T0, applied: ['a'], rejected: [] }
     const applied = (digests: string[]) => ({ ...event('applied', 21, { ...said, digests }), sender: 'maria' })
-    const told = (digests: string[], artifacts: unknown[]) => {
+    const told = (digests: string[], artifacts: unknown[], more: string[] = []) => {
       const returned = { v: 1 as const, output: { ...output(), artifacts } as never }
-      return record({ returned, events: [applied(digests)] })
+      return record({ returned, events: [applied(digests), ...(more.length > 0 ? [applied(more)] : [])] })
     }
     const foreign = 'f'.repeat(64)
     expect(told([foreign, digest], [change]).application?.modifications).toEqual({ [digest]: 'applied' })
@@ -103,6 +103,12 @@ describe('auditRecord', () => {
     expect(told([foreign], [change])).not.toHaveProperty('application')
     const apart = { part: 'artifact:0', kind: 'file_modification' }
     expect(told([foreign], [apart]).application?.modifications).toEqual({ [foreign]: 'applied' })
+    // A record fits into a message of the bucket, whatever an originator says of an output that is not here.
+    const many = Array.from({ length: 20_000 }, (_, at) => String(at).padStart(64, '0'))
+    expect(Object.keys(told(many.slice(0, 9_000), [apart], many.slice(9_000, 18_000)).application?.modifications ?? {})).toHaveLength(
+      10_000,
+    )
+    expect(told(['f'.repeat(65)], [apart])).not.toHaveProperty('application')
   })
 
   it('tells a refusal without a control frame', () => {
