@@ -130,7 +130,11 @@ describe('the commands, from within', () => {
     const approved = (await here('request', '--from', 'alice', '--to', 'slow', '--objective', 'x', '--hold', '--no-wait')).stdout.trim()
     const denied = (await here('request', '--from', 'alice', '--to', 'slow', '--objective', 'y', '--hold', '--no-wait')).stdout.trim()
     await until('both are held', async () => (await document<unknown[]>('list', '--status', 'held')).value.length === 2)
-    expect((await document('approve', approved, '--reason', 'fine')).value).toMatchObject({ decided: true, by: 'ann', item: 'dispatch' })
+    expect((await document('approve', approved, '--yes', '--reason', 'fine')).value).toMatchObject({
+      decided: true,
+      by: 'ann',
+      item: 'dispatch',
+    })
     expect(await here('deny', denied)).toMatchObject({ code: 0, stdout: expect.stringContaining('Denied the start') })
     expect(await here('--as', 'bob', 'approve', denied)).toMatchObject({
       code: 6,

@@ -42,7 +42,7 @@ describe('who may decide', () => {
     const shown = await json<{ timeline: { kind: string }[] }>(['show', handle.id], at())
     expect(shown.document.timeline.map(({ kind }) => kind)).not.toContain('decision')
     expect((await json<unknown[]>(['inbox', '--mine', '--as', 'bob'], at())).document).toEqual([])
-    expect(await run(['approve', handle.id, '--as', 'maria'], at())).toMatchObject({ code: 0 })
+    expect(await run(['approve', handle.id, '--yes', '--as', 'maria'], at())).toMatchObject({ code: 0 })
     expect((await handle).output).toBe('opened')
   })
 
@@ -66,7 +66,7 @@ describe('notifications', () => {
       id = handle.id
       return [all, only].every(({ stdout }) => stdout.includes(id))
     })
-    await run(['approve', id, '--as', 'maria'], at())
+    await run(['approve', id, '--yes', '--as', 'maria'], at())
     await all.printed(new RegExp(`▶ alice → vault  ${id}  returned: completed: opened`))
     expect(all.stdout).toMatch(
       new RegExp(`▶ alice → vault  ${id}  waits for approval of its start: passover approve ${id} --item dispatch`),

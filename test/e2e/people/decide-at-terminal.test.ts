@@ -78,15 +78,17 @@ describe.skipIf(!hasTerminal())('passover approve at a terminal', () => {
   })
 
   it.each([
-    ['--no-input', ['--no-input'], {}],
-    ['CI set', [], { CI: 'true' }],
-    ['--yes', ['--yes'], {}],
-  ] as const)('asks nothing with %s', async (_, more, env) => {
+    ['--no-input', ['--no-input'], {}, 2],
+    ['CI set', [], { CI: 'true' }, 2],
+    ['--yes', ['--yes'], {}, 0],
+    ['--no-input and --yes', ['--no-input', '--yes'], {}, 0],
+  ] as const)('asks nothing with %s, and approves only with --yes', async (_, more, env, exit) => {
     const id = await held()
     await using asked = approve(id, [...more], env)
     const { code, stdout } = await asked.ended
-    expect(code).toBe(0)
+    expect(code).toBe(exit)
     expect(stdout).not.toContain(QUESTION)
-    expect(await decisions(id)).toMatchObject([{ verdict: 'approve', person: 'maria' }])
+    expect(stdout).toContain('objective: may I')
+    expect(await decisions(id)).toMatchObject(exit === 0 ? [{ verdict: 'approve', person: 'maria' }] : [])
   })
 })

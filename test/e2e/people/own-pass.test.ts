@@ -27,7 +27,7 @@ describe('a pass of one’s own', () => {
     expect(within).toMatchObject({ code: 4, document: { error: { code: 'E013' } } })
     const { document: inbox } = await json<{ id: string }[]>(['inbox'], { cwd, env })
     expect(inbox).toMatchObject([{ id, local_person: 'maria' }])
-    const approved = await run(['approve', id], { cwd, env })
+    const approved = await run(['approve', id, '--yes'], { cwd, env })
     expect(approved).toMatchObject({ code: 0, stdout: expect.stringContaining('as maria (self, local; unverified)') })
     expect(approved.stderr).toContain('Acting as maria (unverified: this server does not verify names)')
     const decision = { item: 'dispatch', person: 'maria', verdict: 'approve', self: 'local', unverified: true }
@@ -39,7 +39,10 @@ describe('a pass of one’s own', () => {
     // Another person’s decision about another’s pass is only unverified.
     const other = await held(cwd, { PASSOVER_AS: 'alice' })
     expect(await run(['approve', other], { cwd, env: { PASSOVER_AS: 'alice' } })).toMatchObject({ code: 4 })
-    expect(await run(['approve', other], { cwd, env })).toMatchObject({ code: 0, stdout: expect.stringContaining('as maria (unverified)') })
+    expect(await run(['approve', other, '--yes'], { cwd, env })).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('as maria (unverified)'),
+    })
   })
 
   it('is decided by another person where several are named, and no hint suggests to take another name', async () => {

@@ -30,7 +30,7 @@ describe('approve and deny', () => {
     const { id, waiting } = await held('approved')
     expect((await shown(id)).status).toBe('held')
     expect((await json<PassRow[]>(['list', '--status', 'held'], { cwd })).document.map((row) => row.id)).toContain(id)
-    const { code, stdout } = await run(['approve', id, '--as', 'bob', '--reason', 'looked at it'], { cwd })
+    const { code, stdout } = await run(['approve', id, '--yes', '--as', 'bob', '--reason', 'looked at it'], { cwd })
     expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining('Approved the start') })
     expect(await waiting.ended).toMatchObject({ code: 0, stdout: expect.stringContaining('approved') })
     expect((await shown(id)).decisions).toMatchObject([{ item: 'dispatch', person: 'bob', verdict: 'approve', reason: 'looked at it' }])
@@ -47,7 +47,10 @@ describe('approve and deny', () => {
 
   it('of two people let one win and tell the other who and when', async () => {
     const { id, waiting } = await held('contested')
-    const [bob, carol] = await Promise.all([run(['approve', id, '--as', 'bob'], { cwd }), run(['deny', id, '--as', 'carol'], { cwd })])
+    const [bob, carol] = await Promise.all([
+      run(['approve', id, '--yes', '--as', 'bob'], { cwd }),
+      run(['deny', id, '--as', 'carol'], { cwd }),
+    ])
     await waiting.ended
     const { decisions } = await shown(id)
     expect(decisions).toHaveLength(1)
@@ -85,7 +88,7 @@ describe('approve and deny', () => {
       expect(document.error.hint).toContain('another person')
     }
     expect((await shown(id)).timeline.map(({ kind }) => kind)).not.toContain('decision')
-    expect(await run(['approve', id, '--as', 'bob'], { cwd })).toMatchObject({ code: 0 })
+    expect(await run(['approve', id, '--yes', '--as', 'bob'], { cwd })).toMatchObject({ code: 0 })
     expect(await waiting.ended).toMatchObject({ code: 0 })
     const own = ['request', '--as', 'anna', '--to', 'echo', '--objective', 'x', '--hold', '--no-wait']
     expect(await run(own, { cwd })).toMatchObject({

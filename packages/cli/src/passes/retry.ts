@@ -1,13 +1,13 @@
 import { eventOf } from '@passover/archive'
-import { type Bus, BusReadError, joinContext, loadParts, PartError, type StoredMessage } from '@passover/bus'
+import { type Bus, joinContext, loadParts, PartError } from '@passover/bus'
 import { findPass, isOpen, type PassRef, refuseEndedParent, statusLabel } from '@passover/operator'
-import { type AnsweredPass, LIMITS, type PassRow } from '@passover/schemas'
+import { LIMITS, type PassRow } from '@passover/schemas'
 import type { PassOverOptions } from '@passover/sdk'
 import { connectPerson } from '../connection/connect-person.js'
 import type { Context } from '../connection/context.js'
 import { CliFailure } from '../errors.js'
 import { StoredRecord } from '../stored-messages/stored-record.js'
-import { StoredRequests } from '../stored-messages/stored-requests.js'
+import { storedRequestOf } from '../stored-messages/stored-requests.js'
 import { passOverAndWait } from './request.js'
 
 /**
@@ -26,7 +26,7 @@ async function readRequest(context: Context, ref: PassRef): Promise<{ from: stri
   await using bus = await connectPerson(context)
   const pass = await findPass(bus, ref, { history: true })
   refuseUnfailed(pass.row)
-  const stored = await requestOf(bus, pass)
+  const stored = await storedRequestOf(bus, pass)
   const reading = stored && new StoredRecord(eventOf(stored), bus.subjects).reading()
   if (!reading) throw noLongerStored(pass.row, 'its request is no longer stored')
   if (!reading.ok) throw noLongerStored(pass.row, reading.error.message)
@@ -56,16 +56,6 @@ function refused(message: string, hint: string): CliFailure {
 
 function noLongerStored({ id }: PassRow, why: string): CliFailure {
   return new CliFailure('E041', `${id} cannot be retried: ${why}`, { hint: 'send a new request with its context: passover request' })
-}
-
-/** Reads the stored request; `undefined` if the person may not read the archive. */
-async function requestOf(bus: Bus, pass: AnsweredPass): Promise<StoredMessage | undefined> {
-  try {
-    return await new StoredRequests(bus).of(pass)
-  } catch (error) {
-    if (error instanceof BusReadError && error.reason === 'permission') return undefined
-    throw error
-  }
 }
 
 async function partsOf(bus: Bus, row: PassRow, parts: Parameters<typeof loadParts>[1]) {

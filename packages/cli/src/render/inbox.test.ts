@@ -57,6 +57,8 @@ describe('an item of the inbox', () => {
     expect(text).toContain('objective look at it')
     expect(text).toContain('e (2 KiB) and 4 more')
     expect(text).toContain('3 MiB in total')
+    expect(text).toContain('not shown background, messages, tool results')
+    expect(renderItem(held, { ...view, whole: true })).not.toContain('not shown')
     expect(text).toContain('rules     read_only')
     expect(text).toContain('pair scout->audit v7')
     expect(text).toContain(

@@ -73,6 +73,10 @@ function askedLines({ asked }: InboxItem, { whole }: View): [string, string | un
     ['objective', objectiveText(asked, whole)],
     ['files', shown.length === 0 ? 'none' : `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`],
     ['context', `${sizeText(asked.context_bytes)} in total, time limit ${duration(asked.timeout_ms)}`],
+    [
+      'not shown',
+      whole ? undefined : 'background, messages, tool results, contents of files and other fields; approve shows the whole request',
+    ],
     ['rules', asked.constraints.length > 0 ? asked.constraints.join(', ') : undefined],
   ]
 }

@@ -144,6 +144,24 @@ const happening = z.strictObject({
 /** An inbox item. `digest` is the value for `--digest`; item `apply` has `return_digest` instead. */
 const due = z.strictObject({ ...inboxItem.shape, digest: text.optional(), return_digest: text.optional() })
 const { row: _row, return: _return, history: _history, below: _below, digest: _digest, due: _due, ...stored } = answeredPass.shape
+/** With --full-request. `text` is set if the bytes of a part are UTF-8; otherwise `data_base64`, or why the part was not loaded. */
+const wholeRequest = z.strictObject({
+  id: text,
+  originator: text,
+  subagent: text,
+  digest: text,
+  request: open,
+  parts: z.array(
+    z.strictObject({
+      name: text,
+      size: number,
+      sha256: text,
+      text: text.optional(),
+      data_base64: text.optional(),
+      not_loaded: text.optional(),
+    }),
+  ),
+})
 /** The output of a pass that did not end well may lack fields. */
 const partialOutput = workOutput.partial()
 const result = {
@@ -234,19 +252,22 @@ export const JSON_SHAPES: Record<string, z.ZodType> = {
     sandbox: z.array(guarantee).optional(),
   }),
   list: z.array(z.strictObject({ ...passRow.shape, workers: number.optional() })),
-  show: z.strictObject({
-    ...stored,
-    ...passRow.shape,
-    request_digest: text.optional(),
-    due: due.optional(),
-    revoked: revokedAgent.optional(),
-    timeline: z.array(timelineEntry),
-    below: z.array(passRow),
-    decisions: z.array(z.strictObject({ ...answeredDecision.shape, counts: flag.optional(), why: text.optional() })),
-    workers: number.optional(),
-    ...result,
-    warnings: z.array(changeWarning).optional(),
-  }),
+  show: z.union([
+    z.strictObject({
+      ...stored,
+      ...passRow.shape,
+      request_digest: text.optional(),
+      due: due.optional(),
+      revoked: revokedAgent.optional(),
+      timeline: z.array(timelineEntry),
+      below: z.array(passRow),
+      decisions: z.array(z.strictObject({ ...answeredDecision.shape, counts: flag.optional(), why: text.optional() })),
+      workers: number.optional(),
+      ...result,
+      warnings: z.array(changeWarning).optional(),
+    }),
+    wholeRequest,
+  ]),
   logs: z.strictObject({ id: text, status: text, timeline: z.array(timelineEntry), error: passError.optional() }),
   watch: z.array(happening),
   top: z.strictObject({

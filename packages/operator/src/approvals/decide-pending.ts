@@ -34,7 +34,7 @@ export interface DecideOptions {
    * Shows the item and asks for confirmation, or verifies by {@link shownDigest} that it was shown. Required to approve item `apply`, since changes
    * must be shown before they are approved.
    */
-  confirm?: ((due: InboxItem, returned: ShownReturn | undefined) => Promise<boolean>) | undefined
+  confirm?: ((due: InboxItem, returned: ShownReturn | undefined, pass: AnsweredPass) => Promise<boolean>) | undefined
 }
 
 const SETTLE_TIMEOUT_MS = 3_000
@@ -61,7 +61,7 @@ export async function decidePending(bus: Bus, options: DecideOptions): Promise<D
   const returned: ShownReturn | undefined = takes ? { ...shown, review: reviewShown(shown, due, { only, accepts }) } : shown
   if (takes && !confirm)
     throw usage(`the changes of ${due.id} were not shown, so they cannot be approved`, `passover approve ${due.id} --item apply`)
-  if (confirm && !(await confirm(due, returned))) {
+  if (confirm && !(await confirm(due, returned, pass))) {
     return { document: { id: pass.row.id, item: due.item, decided: false, status: pass.status }, sentence: 'Nothing was decided.', exit: 1 }
   }
   if (returned) await verifyStored(bus, pass, due)

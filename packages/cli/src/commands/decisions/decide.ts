@@ -22,7 +22,7 @@ export function approveCommand(): Command {
     .option('--only <numbers>', 'approve only these changes, by their numbers in inbox and show; the others are rejected', numbers)
     .option(
       '--digest <digest>',
-      'approve only if the changes have this digest (printed by approve and apply --dry-run); do not ask for confirmation',
+      'approve only if the item has this digest (printed by approve, and for changes by apply --dry-run); do not ask for confirmation',
     )
     .option('--binary', 'allow changes of binary content, which cannot be shown')
     .option('--despite-revocation', 'approve even if credentials of an agent in the chain were revoked')
@@ -34,8 +34,9 @@ export function denyCommand(): Command {
   return decisionCommand('deny', 'deny the item a pass waits for')
 }
 
-/** Added to the help of `approve` only, because a denial writes no changes. */
-const APPROVING = '\nAll changes are shown before you approve them. Without a terminal, approving changes needs --digest or --yes.'
+/** Added to the help of `approve` only, because a denial starts no work and writes no changes. */
+const APPROVING =
+  '\nThe whole request or all changes are shown before you approve them. Without a terminal, approving a start or changes needs --digest or --yes.'
 
 function decisionCommand(verdict: 'approve' | 'deny', description: string): Command {
   return new Command(verdict)
@@ -81,7 +82,7 @@ async function run(context: Context, given: DecideOptions & { verdict: 'approve'
   await using bus = await connectPerson(context)
   const { revokedAgents } = await import('../../auth/find-keys.js')
   const { id, verdict, reason, from, to, item, only, yes, digest, binary, whole, despiteRevocation: despite_revocation } = given
-  const confirm = confirmDecision(context, { verdict, only, yes, digest, now: () => bus.now() })
+  const confirm = confirmDecision(context, bus, { verdict, only, yes, digest })
   const revoked = revokedAgents(context.server())
   const what = { ref: { id, from, to }, verdict, reason, item, only, accepts: { binary, whole }, despite_revocation, revoked }
   const decided = await decidePending(bus, { ...what, confirm })

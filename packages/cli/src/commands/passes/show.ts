@@ -5,6 +5,7 @@ import { action } from '../../connection/context.js'
 interface ShowOptions {
   from?: string
   to?: string
+  fullRequest?: true
 }
 
 /** `passover show <id>` */
@@ -14,9 +15,10 @@ export function showCommand(): Command {
     .argument('<id>', 'pass id, or its first characters')
     .option('--from <agent>', 'originator, if several passes have this id')
     .option('--to <agent>', 'subagent, if several passes have this id')
-    .addHelpText('after', '\nExample:\n  passover show 0abcdef1 --json')
+    .option('--full-request', 'print the whole request instead: all fields, messages, tool results and the contents of files')
+    .addHelpText('after', '\nExample:\n  passover show 0abcdef1 --json\n  passover show 0abcdef1 --full-request')
     .action(
-      action<ShowOptions, [string]>(async (context, options, id) => {
+      action<ShowOptions, [string]>(async (context, { fullRequest, ...options }, id) => {
         const { connectPerson } = await import('../../connection/connect-person.js')
         const { findPass, markedPass, noWorkersText, waitsForWorker, workersFor, readResult } = await import('@passover/operator')
         const { renderPass } = await import('../../render/timeline.js')
@@ -25,6 +27,13 @@ export function showCommand(): Command {
         const { revokedAgents } = await import('../../auth/find-keys.js')
         await using bus = await connectPerson(context)
         const found = await findPass(bus, { id, ...options }, { history: true, due: true })
+        if (fullRequest) {
+          const { readRequestContent, requestDocument } = await import('../../stored-messages/request-content.js')
+          const { renderRequest } = await import('../../render/request.js')
+          const content = await readRequestContent(bus, found)
+          context.terminal.show(requestDocument(found, content), () => renderRequest(content, context.terminal))
+          return 0
+        }
         const pass = markedPass(found, revokedAgents(context.server()))
         const result = await readResult(bus, pass)
         const workers = waitsForWorker(pass.row) ? await workersFor(bus, pass.row.subagent) : undefined
