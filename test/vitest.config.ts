@@ -85,16 +85,7 @@ export default defineConfig({
         ...built,
         test: { ...real, name: 'e2e', include: ['test/{e2e,examples}/**/*.test.ts'], testTimeout: 240_000, hookTimeout: 180_000 },
       },
-      {
-        ...built,
-        test: {
-          ...real,
-          name: 'chaos',
-          include: ['test/chaos/**/*.test.ts'],
-          testTimeout: 300_000,
-          hookTimeout: 120_000,
-        },
-      },
+      { ...built, test: { ...real, name: 'chaos', include: ['test/chaos/**/*.test.ts'], testTimeout: 300_000, hookTimeout: 120_000 } },
     ],
   },
 })
