@@ -40,6 +40,8 @@ describe('lines that are longer than a terminal is wide', () => {
     expect(wrap(`  application of the changes  ${'i'.repeat(32)}  a → b`, 60)).toBe(
       `  application of the changes  \n      │ ${'i'.repeat(32)}  a → b`,
     )
+    // What is left of a line that was broken at a space can be too long for the next word, too.
+    expect(wrap('aae\u0301 a👩‍👩‍👧‍👦', 13)).toBe('aae\u0301 \n│ a\n│ 👩‍👩‍👧‍👦')
     expect(wrap('字'.repeat(9), 17)).toBe(`${'字'.repeat(8)}\n│ 字`)
     expect(wrap(`${red('x'.repeat(30))}y`, 30)).toBe(`\u001b[31m${'x'.repeat(30)}\u001b[39m\n    │ y`)
   })

@@ -87,7 +87,7 @@ function wrapLine(line: string, columns: number): string {
   let used = 0
   let room = columns
   for (const token of tokensOf(parts, Math.min(MIN_CONTINUATION_COLUMNS, columns - columnsOf(MARK)))) {
-    if (row.length > 0 && used + token.width > room) {
+    while (row.length > 0 && used + token.width > room) {
       const rest = row.splice(breakIn(row, room))
       rows.push(textIn(row))
       row = rest
