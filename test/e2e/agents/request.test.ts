@@ -119,12 +119,12 @@ describe('request', () => {
   })
 
   it('says why it waits when nobody works, and ends with 124', async () => {
-    await run(['agents', 'add', 'nobody'], { cwd })
-    const { code, stderr } = await run(['request', '--to', 'nobody', '--objective', 'x', '--timeout', '8s'], { cwd })
+    await run(['agents', 'add', 'idle'], { cwd })
+    const { code, stderr } = await run(['request', '--to', 'idle', '--objective', 'x', '--timeout', '8s'], { cwd })
     expect(code).toBe(124)
-    expect(stderr).toContain('Queued: no workers on `nobody`; to start one: passover work nobody -- <command>')
+    expect(stderr).toContain('Queued: no workers on `idle`; to start one: passover work idle -- <command>')
     expect(stderr).toContain('E010')
-    expect(stderr).toContain('`nobody` has no worker; to start one: passover work nobody')
+    expect(stderr).toContain('`idle` has no worker; to start one: passover work idle')
     expect(stderr).toMatch(/passover show \S+/)
   })
 

@@ -194,14 +194,14 @@ describe.runIf(isLinux && isRoot)('as an ordinary user', () => {
       'id -u; echo changed > kept.txt; if (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null; then echo reached; else echo "$PASSOVER_ENFORCED"; fi'
     const { spawn } = await import('node:child_process')
     const line = ['--reuid', `${NOBODY}`, '--regid', `${NOBODY}`, '--clear-groups', process.execPath, BIN]
-    const child = spawn('setpriv', [...line, 'work', 'nobody', '--server', server(), '--', 'bash', '-c', script], {
+    const child = spawn('setpriv', [...line, 'work', 'unprivileged', '--server', server(), '--', 'bash', '-c', script], {
       cwd: folder.path,
       env: { ...process.env, HOME: out.path, PORT: new URL(server()).port },
     })
     await using worker = new Spawned(child)
-    await worker.printed('Working as nobody', 'stderr')
+    await worker.printed('Working as unprivileged', 'stderr')
     const namespaces = spawnSync('setpriv', ['--reuid', `${NOBODY}`, '--clear-groups', 'unshare', '--user', 'true']).status === 0
-    const { output, error } = await ask('nobody', { constraints: ['no_external_calls'] })
+    const { output, error } = await ask('unprivileged', { constraints: ['no_external_calls'] })
     const enforced = hasBubblewrap ? 'read_only,no_external_calls' : ''
     if (namespaces) expect(output?.output).toBe(`${NOBODY}\n${enforced}\n`)
     else expect(error).toMatchObject({ code: 'E013', context: { files: ['kept.txt'] } })

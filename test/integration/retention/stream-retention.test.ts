@@ -39,7 +39,7 @@ describe('audit: retention', () => {
 
   // Fails with deletion-eligibility.ts: 'later' for an open journal made 'go'; unsettledSince or deliveryDeadline giving undefined; awaiting_release left out.
   it('what is closed goes; what is open, held, awaits release, is dead or undelivered stays, and is in nobody’s way', async () => {
-    await fixture.register('nobody')
+    await fixture.register('idle')
     const away = { name: 'away', roles: { originates: 'always' as const, subagent: false }, durable_returns: { from: 1 } }
     await registerAgent(bus, { ...away, registered_by: 'maria', updated_at: 1 })
     const audit = await start()
