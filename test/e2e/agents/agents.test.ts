@@ -137,9 +137,9 @@ describe('the registry', () => {
     })
     expect(await json(['agents', 'add', 'bad', '--file', 'no-such.json'], { cwd })).toMatchObject({ code: 2 })
     // One that only passes work over is not registered: the hint says how it is.
-    const hint = expect.stringContaining('passover agents add nobody --no-subagent')
+    const hint = expect.stringContaining('passover agents add stranger --no-subagent')
     for (const verb of ['set', 'show', 'remove', 'prompt']) {
-      expect(await json(['agents', verb, 'nobody'], { cwd })).toMatchObject({ code: 3, document: { error: { code: 'E041', hint } } })
+      expect(await json(['agents', verb, 'stranger'], { cwd })).toMatchObject({ code: 3, document: { error: { code: 'E041', hint } } })
     }
   })
 

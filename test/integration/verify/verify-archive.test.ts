@@ -377,7 +377,7 @@ describe('messages of an agent that wants to blind `verify`', () => {
     expect(shown.filter(({ rule }) => rule === 'parts')).toEqual([
       expect.objectContaining({
         count: 1_029,
-        what: '1029 parts of mallory are missing',
+        what: '1029 parts of mallory are missing (never stored by mallory, or lost since)',
         examples: expect.arrayContaining([expect.any(String)]),
       }),
     ])
@@ -385,6 +385,6 @@ describe('messages of an agent that wants to blind `verify`', () => {
     const text = verdictText(verdict)
     expect(text).toContain(`sequence ${forged.sequence} (alice/audit/`)
     expect(text).toContain(`does not contain ${'ab'.repeat(32)}`)
-    expect(text).toContain('1029 parts of mallory are missing, such as "artifact:0" in sequence')
+    expect(text).toContain('1029 parts of mallory are missing (never stored by mallory, or lost since), such as "artifact:0" in sequence')
   })
 })

@@ -78,7 +78,7 @@ export class ReferencedParts {
       this.counts[found]++
       return
     }
-    if ('fault' in found) return this.#say('fault', one, `${found.fault}${blameOf(step)}`)
+    if ('fault' in found) return this.#say('fault', one, `${found.fault}${blameOf(step, found.fault)}`)
     this.counts.gone++
     this.#say('remark', one, found.remark)
   }
@@ -113,8 +113,9 @@ function foreignOwner({ kind, by }: Step, { owner }: Part): string | undefined {
  * Agents cannot change a stored part. But nothing checks a part when a return that refers to it is stored, so the stream cannot show whether the worker
  * stored it correctly.
  */
-function blameOf({ kind, by }: Step): string {
-  return kind === 'return' && by !== SYSTEM ? `: ${by} did not store it, or it was lost or changed since` : ''
+function blameOf({ kind, by }: Step, fault: string): string {
+  if (kind !== 'return' || by === SYSTEM) return ''
+  return fault === MISSING ? ` (never stored by ${by}, or lost since)` : ` (stored so by ${by}, or changed since)`
 }
 
 /** Returns the parts of a work step or a return whose bytes are stored separately. */
@@ -152,10 +153,11 @@ export async function installationParts(bus: Bus, { onBytes, hasLeft }: PartsOpt
     const until = retentions.keptUntil(time)
     if (until !== undefined && until < bus.now() + RETENTION_SLACK_MS) return 'gone'
     if (await left?.(sequence)) return 'gone'
-    return until === undefined ? { remark: NOT_KNOWN } : { fault: 'is missing' }
+    return until === undefined ? { remark: NOT_KNOWN } : { fault: MISSING }
   }
 }
 
+const MISSING = 'is missing'
 const NOT_KNOWN = 'is missing; its retention is unknown, because policy versions are missing or cannot be read'
 const NOT_LOOKED_UP = 'is not checked: its bucket cannot be listed, and a thousand other parts are missing there'
 
