@@ -195,7 +195,7 @@ describe('what an agent has the server write', () => {
           expect.arrayContaining(['event', 'return', 'held', 'decision', 'custody']),
         )
         expect(trusted).toContainEqual(expect.objectContaining({ sequence, what: expect.stringMatching(/^custody\.maria\b/) }))
-        expect(verdictText(verdict).split('\n')[0]).toMatch(/^! \d+ messages not trusted: /)
+        expect(verdictText(verdict).split('\n')[0]).toMatch(/^! \d+ messages not trusted, /)
       }
     } finally {
       await rm(folder, { recursive: true, force: true })
